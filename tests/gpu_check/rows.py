@@ -152,6 +152,7 @@ CORRECTNESS = (
     gtest("prompt_rows", "1", 10, 60, "device_models_test", "Cuda/PromptRowsBits.*", "Fake/PromptRowsBits.*/llama_gqa"),
     # Encoders of images, against transformers.
     gtest("images", "1", 5, 60, "device_models_test", "Cuda/ImageDevices.*", "Fake/ImageDevices.*/mistral3_vision"),
+    gtest("image_prompts", "1", 10, 60, "device_models_test", "Cuda/ImagePrompts.*", "Fake/ImagePrompts.*/qwen3_vl_tiny"),
     gtest("operations", "1", 10, 60, "kernels_device_ops_test", "Cuda/*", "Fake/*"),
     gtest("recurrent", "1", 10, 60, "kernels_device_ops_test", "Devices/*/cuda", "Devices/*/fake"),
     gtest("attention_pages", "1", 10, 60, "kernels_device_attention_test", "*Paged*/cuda_*",

@@ -13,7 +13,7 @@ namespace dunlin::engine {
 
 DirectRun::DirectRun(const Model* model, const ExecutionProfile& profile, int32_t max_tokens,
                      const DirectRunOptions& run_options)
-    : model_(model), profile_(profile), adapter_(run_options.adapter) {
+    : model_(model), profile_(profile), adapter_(run_options.adapter), rows_(run_options.rows) {
   EngineOptions options;
   options.max_sequences = 1;
   options.max_tokens_per_step = max_tokens;
@@ -77,6 +77,7 @@ std::vector<std::vector<float>> DirectRun::Logits(const std::vector<TokenId>& to
     AppendSequence(profile_,
                    {.tokens = tokens,
                     .prompt_len = num_tokens,
+                    .rows = rows_,
                     .pages = pages,
                     .sampling = sampling,
                     .stopping = {},

@@ -19,8 +19,9 @@ namespace dunlin::engine {
 struct DirectRunOptions {
   ExecutionMode execution = ExecutionMode::kFused;
   Fp8Options fp8;
-  std::vector<float> input_scales;  // of the recipe static
-  AdapterLease adapter;             // of all rows; none: the base
+  std::vector<float> input_scales;   // of the recipe static
+  AdapterLease adapter;              // of all rows; none: the base
+  const PromptRows* rows = nullptr;  // of the tokens; outlives the run
 };
 
 class DirectRun {
@@ -48,6 +49,7 @@ class DirectRun {
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<StepInputs> inputs_;
   AdapterLease adapter_;
+  const PromptRows* rows_;
   std::unique_ptr<AdapterStage> adapters_;
   std::unique_ptr<Fp8Scaling> scaling_;
 };
