@@ -4,12 +4,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/encoder/encoder_runtime.h"
 #include "engine/layers/embedding.h"
 #include "engine/model/load/load_model.h"
@@ -35,29 +38,41 @@ Precision PrecisionOf(const ModelSettings& settings) {
   return Precision::kBf16;
 }
 
-absl::StatusOr<engine::TokenId> TokenOf(const text::Tokenizer& tokenizer, const char* name) {
+// Where files allow larger images: Qwen's would need 3.6 GB of buffers.
+constexpr int32_t kDefaultEdge = 2048;
+
+// The special tokens of an image, by the encoder's architecture.
+struct ImageTokenNames {
+  std::string_view encoder;
+  const char* row;
+  const char* line_end;  // null: lines have no end
+  const char* end;       // as line_end
+};
+constexpr ImageTokenNames kTokenNames[] = {
+    {"pixtral", "[IMG]", "[IMG_BREAK]", "[IMG_END]"},
+    {"qwen_vision", "<|image_pad|>", nullptr, nullptr},
+};
+
+absl::Status SetToken(const text::Tokenizer& tokenizer, const char* name, engine::TokenId* token) {
+  if (name == nullptr) return absl::OkStatus();
   const std::optional<engine::TokenId> id = tokenizer.TokenToId(name);
-  if (id.has_value() && tokenizer.IsSpecial(*id)) return *id;
+  if (id.has_value() && tokenizer.IsSpecial(*id)) {
+    *token = *id;
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(absl::StrCat("the tokenizer has no special token ", name));
 }
 
-absl::StatusOr<ImageTokens> TokensOf(const text::Tokenizer& tokenizer) {
+absl::StatusOr<ImageTokens> TokensOf(const text::Tokenizer& tokenizer, std::string_view encoder) {
+  const auto* const names = std::find_if(std::begin(kTokenNames), std::end(kTokenNames),
+                                         [&](const ImageTokenNames& row) { return row.encoder == encoder; });
+  DUNLIN_CHECK(names != std::end(kTokenNames), "every image encoder has a row");
   ImageTokens tokens;
-  const std::pair<const char*, engine::TokenId*> kNames[] = {
-      {"[IMG]", &tokens.row}, {"[IMG_BREAK]", &tokens.line_end}, {"[IMG_END]", &tokens.end}};
-  for (const auto& [name, id] : kNames) {
-    const absl::StatusOr<engine::TokenId> found = TokenOf(tokenizer, name);
-    if (!found.ok()) return found.status();
-    *id = *found;
-  }
+  absl::Status status = SetToken(tokenizer, names->row, &tokens.row);
+  status.Update(SetToken(tokenizer, names->line_end, &tokens.line_end));
+  status.Update(SetToken(tokenizer, names->end, &tokens.end));
+  if (!status.ok()) return status;
   return tokens;
-}
-
-// Of the largest image, whose sides are rounded up to whole rows of the decoder.
-int32_t MaxPatches(const text::ImageProcessor& processor) {
-  const int32_t square = processor.patch_size * processor.merge_size;
-  const int32_t of_edge = (processor.longest_edge + square - 1) / square * processor.merge_size;
-  return of_edge * of_edge;
 }
 
 engine::Digest RandomKey() {
@@ -81,16 +96,14 @@ absl::StatusOr<text::ImageProcessor> FindImageProcessor(const ModelSettings& set
   }
   absl::StatusOr<text::ImageProcessor> processor = text::LoadImageProcessor(files);
   if (!processor.ok()) return absl::FailedPreconditionError(processor.status().message());
-  if (settings.images.longest_edge > 0) {
-    const int32_t one_row = processor->patch_size * processor->merge_size;
-    processor->longest_edge = std::min(processor->longest_edge, std::max(settings.images.longest_edge, one_row));
-  }
+  const int32_t edge = settings.images.longest_edge;
+  text::LimitEdge(edge > 0 ? edge : kDefaultEdge, &*processor);
   return processor;
 }
 
 size_t DecodingBytes(const ModelSettings& settings, const text::ImageProcessor& processor, int32_t columns) {
   constexpr size_t kBytesPerPixel = 20;  // of a decoder, for PNG files of 16 bits, and of the image
-  const auto max_patches = static_cast<size_t>(MaxPatches(processor));
+  const auto max_patches = static_cast<size_t>(text::MaxPatches(processor));
   const size_t patches = max_patches * 3 * static_cast<size_t>(processor.patch_size * processor.patch_size);
   const size_t rows = max_patches / static_cast<size_t>(processor.merge_size * processor.merge_size);
   const size_t floats = patches + rows * static_cast<size_t>(columns);
@@ -110,7 +123,7 @@ engine::EngineOptions ImageEncoderOptions(const ModelSettings& settings, const t
   // Its queue is the store's: here a call finds room, though calls that have ended may count for a while.
   constexpr int32_t kQueuedCalls = 64 * ImageStore::kMaxTurns;
   engine::EngineOptions options = settings.engine;
-  options.max_context_tokens = MaxPatches(processor);
+  options.max_context_tokens = static_cast<int32_t>(text::MaxPatches(processor));
   options.max_tokens_per_step = options.max_context_tokens;
   options.max_sequences = ImageStore::kMaxTurns;
   options.max_queued_requests = kQueuedCalls;
@@ -127,12 +140,12 @@ absl::StatusOr<std::unique_ptr<ImageInput>> LoadImageInput(const ModelSettings& 
                                                            const text::Tokenizer& tokenizer, kernels::Device* device,
                                                            const std::atomic<bool>& stop) {
   auto images = std::make_unique<ImageInput>(settings.images.memory_bytes, RandomKey());
-  const absl::StatusOr<ImageTokens> tokens = TokensOf(tokenizer);
-  if (!tokens.ok()) return OfEncoder(tokens.status());
   const engine::ModelSource source = ImageEncoderSource(settings);
   absl::StatusOr<std::unique_ptr<engine::Model>> model = engine::LoadModel(source, device, &stop);
   if (!model.ok()) return OfEncoder(model.status());
   const engine::ModelConfig& config = (*model)->config();
+  const absl::StatusOr<ImageTokens> tokens = TokensOf(tokenizer, config.architecture);
+  if (!tokens.ok()) return OfEncoder(tokens.status());
   if (config.image.patch_size != processor.patch_size || config.image.merge != processor.merge_size) {
     return OfEncoder(absl::FailedPreconditionError(
         absl::StrCat("config.json has patches of ", config.image.patch_size, " pixels, merged by ", config.image.merge,
@@ -155,6 +168,7 @@ absl::StatusOr<std::unique_ptr<ImageInput>> LoadImageInput(const ModelSettings& 
   images->tokens = *tokens;
   images->merge = config.image.merge;
   images->columns = decoder.hidden_dim;
+  images->rotates_by_place = !decoder.rotary.axes.empty();
   images->max_images = settings.images.max_images;
   images->max_pixels = settings.images.max_pixels;
   images->profile = *profile;

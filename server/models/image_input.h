@@ -24,12 +24,14 @@
 
 namespace dunlin::server {
 
-// The tokens of an image of R x C rows of the encoder: R times C of `row`, each followed by `line_end` and the last one
-// by `end`. The chat template writes one `row`.
+// The tokens of an image of R x C rows of the encoder: R times C of `row`, each line followed by `line_end` and the
+// last one by `end`, where the model has them. The chat template writes one `row`.
 struct ImageTokens {
   engine::TokenId row = -1;
-  engine::TokenId line_end = -1;
+  engine::TokenId line_end = -1;  // -1: none, and none at the end
   engine::TokenId end = -1;
+
+  bool has_line_ends() const { return line_end >= 0; }
 };
 
 struct ImageInput {
@@ -37,11 +39,12 @@ struct ImageInput {
 
   text::ImageProcessor processor;
   ImageTokens tokens;
-  int32_t merge = 1;        // merge x merge patches are one row
-  int32_t columns = 0;      // of a row: the decoder's hidden_dim
-  int32_t max_images = 0;   // of a request
-  int64_t max_pixels = 0;   // of a file
-  int64_t max_patches = 0;  // of an image
+  int32_t merge = 1;              // merge x merge patches are one row
+  int32_t columns = 0;            // of a row: the decoder's hidden_dim
+  bool rotates_by_place = false;  // PromptRows::Span::image_columns
+  int32_t max_images = 0;         // of a request
+  int64_t max_pixels = 0;         // of a file
+  int64_t max_patches = 0;        // of an image
   engine::ExecutionProfile profile;
   engine::KeyedHash hash;  // of files; its key is random
   ImageStore store;

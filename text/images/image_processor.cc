@@ -90,7 +90,7 @@ absl::StatusOr<ImageSize> SizeWithinPixels(const ImageProcessor& processor, Imag
   const double height = image.height;
   const double square = processor.patch_size * processor.merge_size;
   if (std::max(width, height) / std::min(width, height) > kMaxAspect) {
-    return absl::InvalidArgumentError(absl::StrCat("image is ", image.width, " x ", image.height,
+    return absl::InvalidArgumentError(absl::StrCat("is ", image.width, " x ", image.height,
                                                    " pixels; the longer side must be at most ", kMaxAspect,
                                                    " times the shorter one"));
   }

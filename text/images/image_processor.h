@@ -65,6 +65,9 @@ using engine::PlaceOf;
 // squares).
 absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize image);
 
+// Images become no larger than a square of this edge, in pixels, or than one row of the model's where that is larger.
+void LimitEdge(int32_t edge, ImageProcessor* processor);
+
 // The most patches that GridOf gives, for which an encoder's memory is planned; without do_resize those of the largest
 // image that would need no resizing, and larger ones may come.
 int64_t MaxPatches(const ImageProcessor& processor);

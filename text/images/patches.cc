@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "text/images/image_processor.h"
 
@@ -50,6 +52,13 @@ absl::StatusOr<ImageGrid> GridOf(const ImageProcessor& processor, ImageSize imag
   const absl::StatusOr<ImageSize> size = TowerSize(processor, image);
   if (!size.ok()) return size.status();
   return GridOfTower(processor, *size);
+}
+
+void LimitEdge(int32_t edge, ImageProcessor* processor) {
+  const int64_t pixels = std::max(edge, processor->patch_size * processor->merge_size);
+  processor->longest_edge = static_cast<int32_t>(std::min<int64_t>(processor->longest_edge, pixels));
+  processor->max_pixels = std::min(processor->max_pixels, pixels * pixels);
+  processor->min_pixels = std::min(processor->min_pixels, processor->max_pixels);
 }
 
 int64_t MaxPatches(const ImageProcessor& processor) {

@@ -85,7 +85,7 @@ absl::Status PlaceImages(const ImageInput& input, std::vector<engine::TokenId>* 
     const text::ImageGrid grid = RowGrid(input, image);
     for (int32_t line = 0; line < grid.rows; ++line) {
       out.insert(out.end(), static_cast<size_t>(grid.columns), tokens.row);
-      out.push_back(line + 1 < grid.rows ? tokens.line_end : tokens.end);
+      if (tokens.has_line_ends()) out.push_back(line + 1 < grid.rows ? tokens.line_end : tokens.end);
     }
   }
   *prompt = std::move(out);
@@ -99,6 +99,10 @@ int64_t NumRows(const ImageInput& input, const PromptImage& image) {
 
 void AppendSpans(const ImageInput& input, const PromptImage& image, std::vector<engine::PromptRows::Span>* spans) {
   const text::ImageGrid grid = RowGrid(input, image);
+  if (!input.tokens.has_line_ends()) {
+    spans->push_back({image.first, grid.rows * grid.columns, input.rotates_by_place ? grid.columns : 0});
+    return;
+  }
   for (int32_t line = 0; line < grid.rows; ++line) {
     spans->push_back({image.first + line * (grid.columns + 1), grid.columns});
   }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -18,18 +19,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Json Golden() {
-  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/image_encoders/mistral3_vision/served.json");
+// name: of ServedEdge's models.
+Json Golden(const std::string& name = "vision") {
+  const std::string folder = name == "vision" ? "mistral3_vision" : "qwen35_vision";
+  std::ifstream file(DUNLIN_SOURCE_DIR "/tests/golden/image_encoders/" + folder + "/served.json");
   return Json::parse(file);
 }
 
-Json ChatBody(const Json& messages, int max_tokens) {
-  return {{"model", "vision"}, {"messages", messages},     {"max_tokens", max_tokens},
-          {"temperature", 0},  {"return_token_ids", true}, {"logprobs", true}};
+Json ChatBody(const Json& messages, int max_tokens, const std::string& model = "vision") {
+  return {{"model", model},   {"messages", messages},     {"max_tokens", max_tokens},
+          {"temperature", 0}, {"return_token_ids", true}, {"logprobs", true}};
 }
 
-std::string SaltedBody(const Json& messages, const std::string& salt) {
-  Json body = ChatBody(messages, 4);
+std::string SaltedBody(const std::string& model, const Json& messages, const std::string& salt) {
+  Json body = ChatBody(messages, 4, model);
   body["cache_salt"] = salt;
   return body.dump();
 }
@@ -44,15 +47,17 @@ std::string Base64Of(const Json& part) {
   return url.substr(url.find(',') + 1);
 }
 
-class ImageChats : public testing::TestWithParam<int> {
+class ImageChats : public testing::TestWithParam<std::tuple<const char*, size_t>> {
  protected:
-  const Json golden_ = Golden()["chats"][static_cast<size_t>(GetParam())];
+  const std::string model_ = std::get<0>(GetParam());
+  const Json chats_ = Golden(model_)["chats"];
+  const Json golden_ = chats_[std::get<1>(GetParam())];
   const ServedEdge& edge_ = ServedEdge::Get();
 };
 
 TEST_P(ImageChats, AnswersAreThoseOfTransformers) {
   const auto expected = golden_["output_tokens"].get<std::vector<int>>();
-  const Json body = ChatBody(golden_["messages"], static_cast<int>(expected.size()));
+  const Json body = ChatBody(golden_["messages"], static_cast<int>(expected.size()), model_);
   const HttpAnswer answer = edge_.Post("/v1/chat/completions", body.dump());
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(OutputOf(answer.json()), expected) << answer.body;
@@ -62,7 +67,7 @@ TEST_P(ImageChats, AnswersAreThoseOfTransformers) {
 
 // Of the second request the prefix cache has the pages, and the store the rows.
 TEST_P(ImageChats, ARepeatedChatHasTheSameBytes) {
-  const std::string body = SaltedBody(golden_["messages"], "repeated");
+  const std::string body = SaltedBody(model_, golden_["messages"], "repeated");
   const HttpAnswer first = edge_.Post("/v1/chat/completions", body);
   const HttpAnswer second = edge_.Post("/v1/chat/completions", body);
   ASSERT_EQ(first.status, 200) << first.body;
@@ -72,14 +77,14 @@ TEST_P(ImageChats, ARepeatedChatHasTheSameBytes) {
 
 // Each request's salt is its own, so that each is encoded and computed.
 TEST_P(ImageChats, NeighboursChangeNothing) {
-  const HttpAnswer alone = edge_.Post("/v1/chat/completions", SaltedBody(golden_["messages"], "alone"));
+  const HttpAnswer alone = edge_.Post("/v1/chat/completions", SaltedBody(model_, golden_["messages"], "alone"));
   ASSERT_EQ(alone.status, 200) << alone.body;
   std::vector<HttpAnswer> answers(12);
   std::vector<std::thread> callers;
   for (size_t i = 0; i < answers.size(); ++i) {
     callers.emplace_back([&, i] {
-      const Json messages = i < 4 ? golden_["messages"] : Golden()["chats"][i % 3]["messages"];
-      answers[i] = edge_.Post("/v1/chat/completions", SaltedBody(messages, absl::StrCat("neighbour ", i)));
+      const Json messages = i < 4 ? golden_["messages"] : chats_[i % 3]["messages"];
+      answers[i] = edge_.Post("/v1/chat/completions", SaltedBody(model_, messages, absl::StrCat("neighbour ", i)));
     });
   }
   for (std::thread& caller : callers) caller.join();
@@ -88,13 +93,13 @@ TEST_P(ImageChats, NeighboursChangeNothing) {
 }
 
 TEST_P(ImageChats, TokenizeCountsTheRows) {
-  const HttpAnswer answer =
-      edge_.Post("/tokenize", Json{{"model", "vision"}, {"messages", golden_["messages"]}}.dump());
+  const HttpAnswer answer = edge_.Post("/tokenize", Json{{"model", model_}, {"messages", golden_["messages"]}}.dump());
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.json()["tokens"], golden_["prompt_tokens"]);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ImageChats, testing::Range(0, 3));
+INSTANTIATE_TEST_SUITE_P(All, ImageChats,
+                         testing::Combine(testing::Values("vision", "qwen-vision"), testing::Values(0, 1, 2)));
 
 // The first chat, as each API says it.
 class ImageApis : public testing::Test {

@@ -57,6 +57,7 @@ ServedEdge::ServedEdge() {
   Load("bert-reranker", "tests/golden/encoders/bert_rerank", {engine::Precision::kFp32});
   Load("modernbert-reranker", "tests/golden/encoders/modernbert_mean_rerank", {engine::Precision::kFp32});
   Load("vision", "tests/golden/image_encoders/mistral3_vision", {engine::Precision::kFp32});
+  Load("qwen-vision", "tests/golden/image_encoders/qwen35_vision", {engine::Precision::kFp32});
   Load("qwen3-embedding", "tests/golden/encoders/qwen3_embedding", {engine::Precision::kFp32});
   EdgeOptions options;
   options.http.emplace();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An edge over real models, with both ports, for tests that ask the same of gRPC and of HTTP: "demo" (models/demo in
-// BF16 and FP32), "tiny" (a golden Llama: token ids alone), "vision" (a golden Mistral 3 with images) and "encoder" (a
-// golden sentence-transformers directory). One for the whole program. Thread rule: any thread once it has started.
+// BF16 and FP32), "tiny" (a golden Llama: token ids alone), "vision" and "qwen-vision" (a golden Mistral 3 and
+// Qwen 3.5 with images) and "encoder" (a golden sentence-transformers directory). One for the whole program. Thread
+// rule: any thread once it has started.
 #pragma once
 
 #include <grpcpp/channel.h>

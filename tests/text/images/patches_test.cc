@@ -128,7 +128,7 @@ TEST(GridOf, OfQwenIsTransformers) {
 
 TEST(GridOf, OfQwenSaysWhyAnImageIsTooNarrow) {
   EXPECT_EQ(GridOf(QwenProcessor(), {.width = 5, .height = 1001}).status().message(),
-            "image is 5 x 1001 pixels; the longer side must be at most 200 times the shorter one");
+            "is 5 x 1001 pixels; the longer side must be at most 200 times the shorter one");
   EXPECT_TRUE(GridOf(QwenProcessor(), {.width = 5, .height = 1000}).ok());
 }
 
