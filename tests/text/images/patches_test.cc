@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/text/images/golden_images.h"
 #include "text/images/image_processor.h"
@@ -24,8 +27,9 @@ ImageProcessor ProcessorOf(const nlohmann::json& row) {
 }
 
 ImageProcessor QwenProcessor() {
-  const auto processor = LoadImageProcessor(
-      engine::MemoryFiles({{"preprocessor_config.json", R"({"image_processor_type": "Qwen2VLImageProcessor"})"}}));
+  std::map<std::string, std::string, std::less<>> files;
+  files["preprocessor_config.json"] = R"({"image_processor_type": "Qwen2VLImageProcessor"})";
+  const auto processor = LoadImageProcessor(engine::MemoryFiles(std::move(files)));
   EXPECT_TRUE(processor.ok()) << processor.status();
   return processor.value_or(ImageProcessor());
 }
