@@ -11,8 +11,8 @@
 namespace dunlin::engine {
 
 // Ids of a prompt from here on stand for such rows. They say which: two prompts of a model that are equal up to and
-// with such an id have equal rows there, of spans with equal image_columns, so that the prefix cache compares them as it
-// does tokens. No device sees them, and nothing is drawn or counted by them.
+// with such an id have equal rows there, of spans with equal image_columns, so that the prefix cache compares them as
+// it does tokens. No device sees them, and nothing is drawn or counted by them.
 inline constexpr TokenId kFirstRowToken = TokenId{1} << 30;
 
 constexpr bool IsRowToken(TokenId id) {

@@ -50,7 +50,7 @@ enum class ClientField : uint8_t {
   kChatPartType,           // [message][part]
   kChatPartText,           // [message][part]
   kChatPartImage,          // [message][part]
-  kChatImages,
+  kChatImages,             // in all messages
   kChatToolCalls,          // [message]
   kChatToolCallName,       // [message][call]
   kChatToolCallArguments,  // [message][call]

@@ -34,15 +34,20 @@ TEST_P(DecodedImage, HasTheSizeThatItsHeaderTells) {
   EXPECT_EQ(*size, ImageOf(golden()).size);
 }
 
-// Whatever it is cut to, a file gives an error, and never a picture whose end is made up. (Of an animation the frames
-// after the first may be missing.)
+// Whatever it is cut to, a file gives an error, and never a picture whose end is made up. Of an animation the frames
+// after the first may be missing.
 TEST_P(DecodedImage, IsRefusedWhenCutShort) {
-  if (GetParam() == "gif_animated") GTEST_SKIP() << "its end is not read";
   const std::string file = FromBase64(golden()["file"]);
+  const auto whole = DecodeImage(file, kManyPixels);
+  ASSERT_TRUE(whole.ok()) << whole.status();
   // What may be missing: GIF's trailer, padding of WebP's last chunk.
   const size_t optional = GetParam().starts_with("gif") ? 1 : 0;
   for (size_t size = 0; size + optional < file.size(); ++size) {
     const auto image = DecodeImage(std::string_view(file).substr(0, size), kManyPixels);
+    if (GetParam() == "gif_animated" && image.ok()) {
+      ASSERT_EQ(image->rgb, whole->rgb) << size << " bytes of " << file.size();
+      continue;
+    }
     ASSERT_EQ(image.status().code(), absl::StatusCode::kInvalidArgument) << size << " bytes of " << file.size();
   }
 }

@@ -59,7 +59,8 @@ struct Opened<'a> {
 impl<'a> Opened<'a> {
     fn new(file: &'a [u8], max_pixels: u64) -> Result<Self> {
         let (format, name) = format_of(file)?;
-        let exif = segments::whole(format, file).map_err(|what| Error::invalid(format!("is a {name} file that {what}")))?;
+        let exif =
+            segments::whole(format, file).map_err(|what| Error::invalid(format!("is a {name} file that {what}")))?;
         let mut reader = ImageReader::with_format(Cursor::new(file), format);
         let mut limits = Limits::no_limits();
         limits.max_alloc = Some(IMAGE_DECODER_BYTES);
