@@ -188,9 +188,9 @@ absl::StatusOr<bool> Generation::SettleImages() {
   }
   auto rows = images_->Advance();
   if (!rows.has_value()) return false;
-  images_ = nullptr;
   if (absl::IsResourceExhausted(rows->status())) core_->overload()->OnRefusal(core_->now());
-  if (!rows->ok()) return rows->status();
+  if (!rows->ok()) return rows->status();  // End gives their turn back
+  images_ = nullptr;
   plan_->request.rows = rows_ = **std::move(rows);
   record_.image_time = core_->now() - images_since_;
   for (PromptImage& image : plan_->images) image.file = nullptr;
